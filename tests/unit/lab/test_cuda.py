@@ -31,7 +31,7 @@ class CUDARuntimeError(RuntimeError):
 
 def cupy(**told: Any) -> SimpleNamespace:
     """CuPy, as far as it is asked before a kernel runs, on a good machine but for what is told."""
-    properties = {"name": b"GPU", "major": 9, "minor": 0, "sharedMemPerBlockOptin": 232_448, "multiProcessorCount": 132}
+    properties = {"name": b"GPU", "major": 9, "minor": 0, "sharedMemPerBlockOptin": 232_448}
     properties |= {name: value for name, value in told.items() if name in properties}
     runtime = SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,

@@ -2,8 +2,10 @@
 
 device = Gpu()
 people = DevicePeople.of_rows(device, rows)
-engine = CudaEngine(people, labels, experiments, train=masks)     # any number of models at once
-training = CudaTraining(experiment, population, device=device)    # one model, whatever its rule
+engine = CudaEngine(people, labels, experiments, train=masks)   # any number of models at once
+training = CudaTraining(experiment, device=device)              # one model, whatever its rule
+training.advance(population)
 
-Everything else asks for it by name: ``SecVMClassifier(device="cuda")``, ``secvm reproduce offline --device cuda``.
+Most callers ask by name: ``sweep(..., device="cuda")``, ``SecVMClassifier(device="cuda")``,
+``secvm reproduce offline --device cuda``.
 """

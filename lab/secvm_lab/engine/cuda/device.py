@@ -89,11 +89,10 @@ class Gpu:
             raise BadInputError(f"the GPU {self.name} has only {shared} bytes of shared memory for a block")
         self.xp = cupy
         self.columns = (shared - _BESIDE) // 4
-        self.processors = int(properties["multiProcessorCount"])
         self._kernels: dict[str, Any] = {}
         self._module = self._compiled()
         self._take_memory = cupy.cuda.get_allocator()
-        # A second one takes the first one's.
+        # Where an earlier Gpu has wrapped the allocator already, that will do.
         if not isinstance(getattr(self._take_memory, "__self__", None), Gpu):
             cupy.cuda.set_allocator(self._allocate)
 
