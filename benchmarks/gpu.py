@@ -304,7 +304,8 @@ def _full(gpu: Any, arguments: argparse.Namespace, digests: dict[str, Any]) -> d
         gpu.xp.get_default_memory_pool().free_all_blocks()
     found["sweep"] = swept
     five = [s for s in swept if s["bins"] in FIVE]
-    found["five_s"] = round(seconds["draw"] + seconds["splits"] + sum(s["sweep_s"] for s in five), 2)
+    if len(five) == len(FIVE):
+        found["five_s"] = round(seconds["draw"] + seconds["splits"] + sum(s["sweep_s"] for s in five), 2)
     found["profiler"] = _profiled(arguments)
     return found
 
