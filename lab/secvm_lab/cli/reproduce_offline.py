@@ -124,7 +124,7 @@ def offline(
     if (engine == "dask") != (scheduler is not None) or engine not in ("local", "dask"):
         raise BadInputError("--engine is local, or dask together with --scheduler ADDRESS")
     if device is Device.CUDA and scheduler is not None:
-        raise BadInputError("--device cuda is of this machine; leave --engine and --scheduler away")
+        raise BadInputError("--device cuda trains on the GPU of this machine; leave --engine and --scheduler away")
     asked_bins = tuple(None if word == "none" else _whole(word, "--bins") for word in _words(bins, "--bins"))
     asked_hashes = tuple(_whole(word, "--hashes") for word in _words(hashes, "--hashes"))
     options.number(lambda_, "--lambda")
